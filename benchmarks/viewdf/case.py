@@ -27,6 +27,9 @@ OURS = {SUM: "subtract", MAX: "panes", MEDIAN: "rolling", PATTERN: "match"}
 FIRST = "first"
 """The axis of Figure 5.5: the first window is what is timed, all its partitions at once."""
 
+LARGE = "large"
+"""The axis along which partitions become ten times as large, of windows that are short enough for memory."""
+
 FULL = 4
 """A pattern needs so many partitions to be complete."""
 
@@ -94,9 +97,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The median of the seconds that ``slides`` took; none where the case did not run, for ``reason``."""
+    """The median of the seconds that ``slides`` took; none where the case did not run, for ``reason``.
+
+    ``cpu`` is the median of the CPU seconds of this process, which other jobs on the machine change less.
+    """
 
     case: Case
     seconds: float = 0.0
     slides: int = 0
     reason: str = ""
+    cpu: float = 0.0

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from benchmarks.viewdf.case import AUTO, DIRECT, MAX, MEDIAN, METHODS, NATIVE, OURS, PATTERN, SPARK, SUM, Case
+from benchmarks.viewdf.case import AUTO, DIRECT, LARGE, MAX, MEDIAN, METHODS, NATIVE, OURS, PATTERN, SPARK, SUM, Case
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure: ``axis`` takes the values ``points``, and the rest of ``base`` stays; each method at each point."""
+    """A figure: ``axis`` takes the values ``points``, and the rest of ``base`` stays; each method at each point, unless
+    one is ``alone``."""
 
     title: str
     base: Case
     points: tuple[float, ...]
+    alone: bool = False
+    """Only the method by which a view is kept whose user says nothing."""
 
     @property
     def grows(self) -> bool:
@@ -24,7 +27,7 @@ class Experiment:
     def cases(self) -> Iterator[Case]:
         """Point by point, so that methods are held beside each other as soon as possible."""
         for at in self.points:
-            for runtime, method in _methods(self.base):
+            for runtime, method in [(NATIVE, OURS[self.base.query])] if self.alone else _methods(self.base):
                 yield replace(_moved(self.base, at), runtime=runtime, method=method)
 
 
@@ -50,8 +53,15 @@ GROWING = ("window", "scope")
 SMALLER = 10
 """A quick look has so many times fewer rows."""
 
+MUCH_SMALLER = 100
+"""So many times fewer where partitions are of millions of rows."""
+
 SIZES = (10_000, 100_000, 1_000_000)
 WINDOWS = (10, 30, 60, 100)
+
+MILLIONS = (1_000_000, 10_000_000)
+SHORT = 3
+"""Partitions of a window that fits into memory with ten million rows each."""
 
 EXPERIMENTS = {
     "5.1": Experiment("pattern, scope 20, selectivity 0.1", _case(PATTERN, "rows", 0, 20), SIZES),
@@ -66,6 +76,10 @@ EXPERIMENTS = {
     "5.8": Experiment("MAX, 2,000 rows", _case(MAX, "window", 2_000, 0), WINDOWS),
     "median": Experiment("MEDIAN, 2,000 rows", _case(MEDIAN, "window", 2_000, 0), WINDOWS),
     "median-rows": Experiment("MEDIAN, window 10", _case(MEDIAN, "rows", 0, 10), SIZES),
+    "large-sum": Experiment("SUM, window 3", _case(SUM, LARGE, 0, SHORT), MILLIONS, alone=True),
+    "large-max": Experiment("MAX, window 3", _case(MAX, LARGE, 0, SHORT), MILLIONS, alone=True),
+    "large-median": Experiment("MEDIAN, window 3", _case(MEDIAN, LARGE, 0, SHORT), MILLIONS, alone=True),
+    "large-pattern": Experiment("pattern", _case(PATTERN, LARGE, 0, SHORT), MILLIONS, alone=True),
     "spark-window": Experiment("SUM on Spark, 100,000 rows", _case(SUM, "window", 100_000, 0, SPARK), (60,)),
     "spark-rows": Experiment("SUM on Spark, window 10", _case(SUM, "rows", 0, 10, SPARK), (1_000_000,)),
 }
@@ -79,4 +93,6 @@ def quick(experiment: Experiment) -> Experiment:
         return replace(experiment, base=base, points=experiment.points[:2])
     if base.axis == "selectivity":
         return replace(experiment, base=base, points=experiment.points[:1])
+    if base.axis == LARGE:
+        return replace(experiment, points=tuple(at // MUCH_SMALLER for at in experiment.points))
     return replace(experiment, points=(SIZES[0] / SMALLER,))

@@ -5,16 +5,23 @@ from __future__ import annotations
 import statistics
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pyarrow as pa
 
-from benchmarks.viewdf.case import FIRST, Case, Outcome
+from benchmarks.viewdf.case import FIRST, LARGE, MAX, MEDIAN, PATTERN, SUM, Case, Outcome
 from benchmarks.viewdf.direct import DirectInDuckDB
 from benchmarks.viewdf.subject import Subject, subject_of
 from tidemill.model.errors import TidemillError
 
-SLIDES = 5
-"""So many are timed, if there is time."""
+SLIDES, LARGE_SLIDES = 5, 2
+"""Slides that are timed, if there is time; the fewer ones of partitions of more than a million rows."""
+
+MANY_ROWS = 1_000_000
+
+ROW_BYTES = {SUM: 150, MAX: 230, MEDIAN: 250, PATTERN: 330}
+"""Memory for each row that has been taken in, in bytes, with its share of the state and the copy of DuckDB: measured at
+a million rows a partition."""
 
 WARM = 2
 """The slides up to this one compile as well, and tell nothing about those to come."""
@@ -29,6 +36,8 @@ def measure(case: Case, limit: float) -> Outcome:
     try:
         if case.axis == FIRST:
             return _first(case)
+        if case.axis == LARGE and (reason := does_not_fit(case, free_memory())):
+            return Outcome(case, reason=reason)
         with closing(subject_of(case)) as subject, closing(DirectInDuckDB(case)) as oracle:
             return _slides(case, subject, oracle, limit)
     except TidemillError as error:
@@ -46,11 +55,33 @@ def _slides(case: Case, subject: Subject, oracle: DirectInDuckDB, limit: float) 
         if took > limit or (number > WARM and took / (number + 1) * case.fill > 2 * limit):
             return Outcome(case, reason=f"of its window, {number + 1} of {case.fill} partitions took {took:.0f} s")
     seconds: list[float] = []
-    while len(seconds) < SLIDES and (not seconds or time.perf_counter() - begin < limit):
+    cpu: list[float] = []
+    while len(seconds) < _slides_of(case) and (not seconds or time.perf_counter() - begin < limit):
         _bring([losses.partition(case.fill + len(seconds))], subject, oracle)
+        used = time.process_time()
         seconds.append(_timed(subject))
+        cpu.append(time.process_time() - used)
         oracle.check(subject.answer(), case.name)
-    return Outcome(case, statistics.median(seconds), len(seconds))
+    return Outcome(case, statistics.median(seconds), len(seconds), cpu=statistics.median(cpu))
+
+
+def _slides_of(case: Case) -> int:
+    return SLIDES if case.rows <= MANY_ROWS else LARGE_SLIDES
+
+
+def does_not_fit(case: Case, free: int) -> str:
+    """Why ``case`` is not tried with so many bytes of free memory; empty if it is."""
+    needed = case.rows * (case.fill + _slides_of(case)) * ROW_BYTES[case.query]
+    if needed <= free:
+        return ""
+    return f"it takes about {needed / 1e9:.0f} GB of memory, and {free / 1e9:.0f} GB are free"
+
+
+def free_memory() -> int:
+    """Bytes of memory that the machine can give."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    (kilobytes,) = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
+    return int(kilobytes) << 10
 
 
 def _bring(partitions: list[pa.Table], *takers: Subject) -> None:

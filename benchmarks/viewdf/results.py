@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from benchmarks.viewdf.case import DIRECT, DUCKDB, NATIVE, OURS, PATTERN, SPARK, Case, Outcome
+from benchmarks.viewdf.case import DIRECT, DUCKDB, LARGE, NATIVE, OURS, PATTERN, SPARK, Case, Outcome
 from benchmarks.viewdf.experiments import GROWING
 from tidemill.serving.cli.bench_runner import Figure
 
@@ -18,6 +18,43 @@ def figure_of(outcome: Outcome) -> Figure:
     if outcome.reason:
         return Figure(BENCH, case.name, "slide_s", 0.0, "s", f"not run: {outcome.reason}")
     return Figure(BENCH, case.name, "slide_s", outcome.seconds, "s", f"{about}; {outcome.slides} slides, compared")
+
+
+def slide_costs(outcomes: Sequence[Outcome]) -> Iterator[Figure]:
+    """CPU seconds of a slide by the method that a view has unless told otherwise, by rows of a partition; and how they
+    grow from partitions of some rows to such of ten times as many."""
+    measured = [one for one in outcomes if not one.reason and _is_kept_here(one.case)]
+    # Of partitions that were measured with two windows the longer one counts.
+    for outcome in {_of_rows(one.case): one for one in sorted(measured, key=_window)}.values():
+        case = outcome.case
+        about = f"CPU; {case.method}, window {case.window}, {outcome.slides} slides, compared"
+        yield Figure(BENCH, _of_rows(case), "seconds_per_slide", outcome.cpu, "s", about)
+    for query in OURS:
+        large = sorted((one for one in measured if (one.case.query, one.case.axis) == (query, LARGE)), key=_rows)
+        if len(large) > 1:
+            first, last = large[0], large[-1]
+            about = (
+                f"CPU, window {first.case.window}: {first.case.rows:,} rows {first.cpu:.3g} s, {last.case.rows:,} rows"
+            )
+            ratio = last.cpu / first.cpu
+            yield Figure(BENCH, _of_rows(last.case), "growth_ratio", ratio, "x", f"{about} {last.cpu:.3g} s")
+
+
+def _is_kept_here(case: Case) -> bool:
+    return case.axis in ("rows", LARGE) and case.runtime == NATIVE and case.method == OURS[case.query]
+
+
+def _of_rows(case: Case) -> str:
+    """``sum/rows1000000``: what is kept, and the rows of a partition."""
+    return f"{case.query}/rows{case.rows}"
+
+
+def _rows(outcome: Outcome) -> int:
+    return outcome.case.rows
+
+
+def _window(outcome: Outcome) -> int:
+    return outcome.case.window
 
 
 def ratios(outcomes: Sequence[Outcome]) -> Iterator[Figure]:

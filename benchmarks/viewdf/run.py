@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.viewdf.case import OURS, Case, Outcome
+from benchmarks.viewdf.case import LARGE, OURS, Case, Outcome
 from benchmarks.viewdf.experiments import EXPERIMENTS, Experiment, quick
 from benchmarks.viewdf.measure import measure
 from benchmarks.viewdf.regret import QUICK_SHAPES, SHAPES, regrets, told
-from benchmarks.viewdf.results import BENCH, figure_of, ratios
+from benchmarks.viewdf.results import BENCH, figure_of, ratios, slide_costs
 from benchmarks.viewdf.soak import Soak, figures_of
 from benchmarks.viewdf.soak_kinds import MINUTES, QUICK_MINUTES, soak_kinds
 from tidemill.model.errors import UnknownName
@@ -19,6 +19,9 @@ SECONDS, QUICK_SECONDS = 25.0, 2.0
 
 PATIENCE = 4
 """So many times longer for the method that the engine chooses by itself."""
+
+LARGE_PATIENCE = 4
+"""And for partitions of up to ten million rows, of which making the rows alone takes seconds."""
 
 SOAK, PARTITIONS, QUICK_PARTITIONS = "soak", 10_000, 240
 """The long life, and how many partitions it has."""
@@ -48,7 +51,9 @@ def run(options: BenchmarkOptions) -> Iterator[Figure]:
             found.append(outcome)
             yield figure_of(outcome)
         outcomes += found
-        _draw(name, experiment, found, options)
+        if not experiment.alone:
+            _draw(name, experiment, found, options)
+    yield from slide_costs(outcomes)
     yield from ratios(outcomes)
 
 
@@ -95,6 +100,7 @@ def _outcomes(experiment: Experiment, options: BenchmarkOptions) -> Iterator[tup
     for number, case in enumerate(cases, start=1):
         last = before.get((case.runtime, case.method))
         patience = limit * (PATIENCE if case.method == OURS[case.query] else 1)
+        patience *= LARGE_PATIENCE if case.axis == LARGE else 1
         reason = hopeless(case, last, patience) if last is not None and experiment.grows else ""
         outcome = Outcome(case, reason=reason) if reason else measure(case, patience)
         before[case.runtime, case.method] = outcome

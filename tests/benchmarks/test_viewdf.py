@@ -21,9 +21,9 @@ from benchmarks.viewdf.data import FIRST, HIGH, MINUTE, Losses
 from benchmarks.viewdf.direct import DirectInDuckDB
 from benchmarks.viewdf.experiments import EXPERIMENTS, quick
 from benchmarks.viewdf.goals import GOALS
-from benchmarks.viewdf.measure import measure
+from benchmarks.viewdf.measure import does_not_fit, free_memory, measure
 from benchmarks.viewdf.plots import draw
-from benchmarks.viewdf.results import figure_of, ratios
+from benchmarks.viewdf.results import figure_of, ratios, slide_costs
 from benchmarks.viewdf.run import hopeless
 from benchmarks.viewdf.soak import Soak, figures_of
 from tidemill.model.errors import UnknownName
@@ -142,9 +142,36 @@ def test_a_case_that_did_not_run_is_in_no_ratio() -> None:
 
 
 def test_goals_are_judged() -> None:
-    outcomes = [*_measured(), Outcome(Case("sum", "rows", "subtract", 1_000_000, 10), 1.5, 5)]
-    figures = [*map(figure_of, outcomes), *ratios(outcomes)]
+    outcomes = [*_measured(), Outcome(Case("sum", "rows", "subtract", 1_000_000, 10), 0.1, 5, cpu=1.5)]
+    figures = [*map(figure_of, outcomes), *slide_costs(outcomes), *ratios(outcomes)]
     assert [met for _, _, met in judged(figures, GOALS)] == [True, True, True, True, True, False]
+
+
+def test_slides_of_large_partitions_have_the_agreed_names() -> None:
+    large = [Outcome(Case("max", "large", "panes", rows, 3), 9, 2, cpu=rows / 1e7) for rows in (1_000_000, 10_000_000)]
+    other = [Outcome(Case("max", "rows", method, 1_000_000, 10), 9, 5, cpu=0.25) for method in ("panes", "direct")]
+    found = _by_name(list(slide_costs([*other, *large])))
+    assert found == {
+        ("max/rows1000000", "seconds_per_slide"): 0.25,  # of the longer window
+        ("max/rows10000000", "seconds_per_slide"): 1,
+        ("max/rows10000000", "growth_ratio"): 10,
+    }
+    assert not list(slide_costs([replace(one, reason="too slow") for one in large]))
+
+
+def test_partitions_that_do_not_fit_are_not_tried() -> None:
+    case = Case("max", "large", "panes", 10_000_000, 3)
+    assert does_not_fit(case, 10 << 30) == "it takes about 12 GB of memory, and 11 GB are free"
+    assert not does_not_fit(case, 16 << 30)
+    assert 1 << 20 < free_memory() < 1 << 50
+
+
+@pytest.mark.parametrize("query", METHODS)
+def test_large_partitions_are_compared_as_well(query: str, tmp_path: Path) -> None:
+    figures = list(run(BenchmarkOptions(quick=True, folder=tmp_path, queries=(f"large-{query}",), seconds=60)))
+    found = _by_name(figures)
+    assert found[f"{query}/rows10000", "seconds_per_slide"] > 0
+    assert found[f"{query}/rows100000", "growth_ratio"] > 0
 
 
 def test_plots_are_drawn(tmp_path: Path) -> None:

@@ -65,3 +65,18 @@ def test_more_cores_share_all_but_the_work_of_the_driver(model: EpochModel) -> N
     for two, sixteen in ((few.tasks, many.tasks), (few.frames, many.frames)):
         assert model.by_triggers(changed, sixteen) < model.by_triggers(changed, two)
     assert model.again(1e8, many.again) < model.again(1e8, few.again) / 4
+
+
+def test_a_slide_of_time_partitions_is_the_work_of_the_driver() -> None:
+    """As DataFrames it is several queries, one after the other, however few its rows are."""
+    with tidemill.open(":memory:", runtime="native") as wh:
+        wh.sql(
+            "CREATE STREAM s (ts TIMESTAMP, k STRING, x INT) PARTITION BY ts EVERY 1 MINUTE;"
+            "CREATE MATERIALIZED VIEW v AS SELECT k, SUM(x) AS total FROM s [WINDOW 60 MINUTES] GROUP BY k"
+        )
+        model = EpochModel(wh._engine.state.catalog.view("v").program, {"s": RelationSize(1e6, {"k": 1e5})})
+    costs, slide = on_spark(2), {"s": 100_000.0}
+    ways = {"driver": costs.driver, "frames": costs.frames}
+    best, reason = cheapest({name: one.start + model.by_triggers(slide, one) for name, one in ways.items()})
+    assert best == "driver", reason
+    assert model.by_triggers({"s": 1.0}, costs.frames) > 8 * costs.frames.trigger

@@ -14,7 +14,7 @@ from tidemill.algebra.expressions.ordering import SortOrder
 from tidemill.algebra.matching.deterministic import START, DeterministicAutomaton, NotDeterministic, determinize
 from tidemill.algebra.matching.partial_matches import ListedRows
 from tidemill.algebra.matching.resets import taken_rows
-from tidemill.algebra.relational.match import AfterMatch, Contiguity, Match, Navigation, RowsPerMatch, Skip
+from tidemill.algebra.relational.match import WITHIN, AfterMatch, Contiguity, Match, Navigation, RowsPerMatch, Skip
 from tidemill.algebra.relational.row_patterns import Concatenation, PatternVariable, Repetition
 from tidemill.algebra.relational.walk import walk
 from tidemill.algebra.text import text_of
@@ -102,6 +102,7 @@ A, B, C = map(PatternVariable, "abc")
         (match_of(A, "a", output=RowsPerMatch.ONE, skip=Skip(AfterMatch.NEXT)), "AFTER MATCH SKIP TO NEXT ROW"),
         (match_of(A, "a", skips=Contiguity.NEXT), "SKIP TILL NEXT MATCH"),
         (match_of(A, "a", skip=Skip(AfterMatch.NEXT)), "runs from every row"),
+        (replace(match_of(A, ""), conditions=((WITHIN, ONE_ROW[0][0]),)), "WITHIN"),
         (replace(match_of(A, ""), conditions=(("a", CONDITIONS[6][0]),)), "read other rows"),
         (match_of(Concatenation((A, Repetition(Concatenation((B, C)), 0, None))), "abc"), "outside of the match"),
         (replace(match_of(Repetition(Concatenation((A, A, B)), 1, 2), "a"), conditions=(("a", ONE_ROW[0][0]),

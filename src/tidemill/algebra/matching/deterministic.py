@@ -21,7 +21,7 @@ from functools import lru_cache
 from tidemill.algebra.expressions.scalars import Call, Column, Literal, Scalar
 from tidemill.algebra.matching.automaton import END, Automaton, automaton_of
 from tidemill.algebra.matching.partial_matches import navigations_read
-from tidemill.algebra.relational.match import AfterMatch, Contiguity, Match, Navigation, RowsPerMatch
+from tidemill.algebra.relational.match import WITHIN, AfterMatch, Contiguity, Match, Navigation, RowsPerMatch
 from tidemill.algebra.relational.row_patterns import anchors_in
 from tidemill.algebra.relational.walk import columns_in, substitute, transform
 from tidemill.model.types import BIGINT, BOOLEAN
@@ -118,6 +118,15 @@ def determinize(match: Match) -> DeterministicAutomaton:
     return DeterministicAutomaton(tuple(edges.reads), conditions, configurations, transitions, at_end)
 
 
+def is_deterministic(match: Match) -> bool:
+    """True if a match has such an automaton."""
+    try:
+        determinize(match)
+    except NotDeterministic:
+        return False
+    return True
+
+
 def _other_form(match: Match) -> str:
     """The form of output, contiguity or pattern for which there is no such automaton; empty if there may be one."""
     if match.output is RowsPerMatch.ALL:
@@ -126,6 +135,8 @@ def _other_form(match: Match) -> str:
         return f"SKIP {match.skips.value.upper()}"
     if match.skip.after is not AfterMatch.PAST_LAST:
         return "runs from every row" if match.overlaps else f"AFTER MATCH SKIP {match.skip.after.value.upper()}"
+    if any(name == WITHIN for name, _ in match.conditions):
+        return "WITHIN, which depends on the row at which a run has begun"
     return "anchors" if anchors_in(match.pattern) else ""
 
 

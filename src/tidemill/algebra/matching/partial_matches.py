@@ -164,9 +164,11 @@ class MatchBuilder:
 
     def take(self, run: PartialMatch, state: int, row: int, rows: PartitionRows) -> PartialMatch | None:
         """The run after it has taken ``row`` for ``state``; None if it cannot."""
+        return self.taken(run, state, row, rows) if self._holds(self._trials[state], run, row, rows) else None
+
+    def taken(self, run: PartialMatch, state: int, row: int, rows: PartitionRows) -> PartialMatch:
+        """The run after it has taken ``row`` for ``state``, whether or not it can."""
         trial = self._trials[state]
-        if not self._holds(trial, run, row, rows):
-            return None
         variable, values = trial.variable, list(run.values)
         for kept in trial.continuing:
             values[kept.number] = kept.added(run, variable, row, rows)

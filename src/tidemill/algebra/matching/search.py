@@ -11,7 +11,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 
 from tidemill.algebra.matching.automaton import END, LAST
-from tidemill.algebra.matching.deterministic import reads_one_row
+from tidemill.algebra.matching.deterministic import is_deterministic, reads_one_row
 from tidemill.algebra.matching.partial_matches import Holds, MatchBuilder, PartialMatch, PartitionRows
 from tidemill.algebra.relational.match import AfterMatch, Contiguity, Match, RowsPerMatch
 from tidemill.changes.zset import Row
@@ -25,6 +25,9 @@ Thread = tuple[PartialMatch, tuple[int, ...]]
 
 MatchedRows = list[tuple[int, Row]]
 """The output: the number of a row of the partition, and the values of the measures."""
+
+FEWEST_ROWS = 16
+"""Rows that are read backwards at first to find one that ends all runs."""
 
 BEFORE_ALL = -(1 << 62)
 """Stands for a row before all others."""
@@ -91,7 +94,8 @@ class Matcher:
         self._excluded = machine.excluded
         # Then some rows end all runs, so that what follows does not depend on what came before.
         all_taken = match.skips is Contiguity.NONE and not match.reach[1] and not match.counts
-        self.resets = all_taken and reads_one_row(match)
+        some_end = all_taken and all(name in holds for name in machine.variables)
+        self._resets = some_end and (reads_one_row(match) or is_deterministic(match))
 
     def _live(self, follow: tuple[int, ...]) -> tuple[int, ...]:
         """The states that a run may continue with. Those worse than the end are dropped, once it is reached."""
@@ -111,14 +115,37 @@ class Matcher:
         """The search at the first row of a partition, before it has been read."""
         return SearchCheckpoint(row, self._attempt(row, 0, BEFORE_ALL, is_first=True))
 
-    def follows_reset(self, row: int, rows: PartitionRows) -> SearchCheckpoint | None:
-        """The search after ``row`` if it is the same whatever came before, because nothing can take that row."""
-        if not self.resets:
-            return None
-        root = self._runner.begin(row, 1)
-        if any(self._runner.take(root, state, row, rows) is not None for state in range(len(self._follow))):
-            return None
-        return SearchCheckpoint(row + 1, self._attempt(row + 1, 0, BEFORE_ALL))
+    def last_reset(self, row: int, rows: PartitionRows) -> SearchCheckpoint | None:
+        """The search before ``row`` after the last row that ends all runs, whatever came before it, if that is known.
+
+        Rows are read backwards, four times as many each time.
+        """
+        length = FEWEST_ROWS
+        while self._resets and row - length > rows.begin:
+            reset = self._last_reset(row - length, row, rows)
+            if reset is not None:
+                return SearchCheckpoint(reset + 1, self._attempt(reset + 1, 0, BEFORE_ALL))
+            length *= 4
+        return None
+
+    def _last_reset(self, first: int, end: int, rows: PartitionRows) -> int | None:
+        """The last row before ``end`` after which no run goes on, where there might be any after row ``first``.
+
+        How a run goes on depends on its state, the next row and the row before it.
+        """
+        found, states = None, set(range(len(self._follow)))
+        for row in range(first + 1, end):
+            root, before = self._runner.begin(row, 1), self._runner.begin(row - 1, 1)
+            runs = [(root, self._entry)]
+            runs += ((self._runner.taken(before, state, row - 1, rows), self._follow[state]) for state in states)
+            states = {
+                state
+                for run, live in runs
+                for state in live
+                if state != LAST and self._runner.take(run, state, row, rows) is not None
+            }
+            found = found if states else row
+        return found
 
     def moved(self, mark: SearchCheckpoint, distance: int) -> SearchCheckpoint:
         """A fresh search, after all rows were renumbered."""
@@ -149,7 +176,8 @@ class Matcher:
         """
         marking = _Checkpointing(mark.read, self.every, marks, until)
         search = self._advance(mark.search, rows, found, set(), marking)
-        return SearchCheckpoint(marking.read if search.start in until and search.is_fresh else rows.end, search)
+        met = search.start in until and search.is_fresh
+        return SearchCheckpoint(max(marking.read, search.at) if met else rows.end, search)
 
     @property
     def waits(self) -> bool:

@@ -188,13 +188,9 @@ class MatchOutput(PartitionOutput):
             states.store(prefix, state)
 
     def _begin_before(self, group: OrderedGroup, sort_key: SortKey) -> SearchCheckpoint:
-        """A search from before the rows at ``sort_key``: after the last that nothing can take, or from the first."""
-        rows = self._numbered(group.new, sort_key, 0)
-        for number in reversed(range(group.new.sums(sort_key)[0] if self._matcher.resets else 0)):
-            found = self._matcher.follows_reset(number, rows)
-            if found is not None:
-                return found
-        return self._matcher.begin()
+        """A search from before the rows at ``sort_key``: after the last that ends all runs, or from the first."""
+        before = group.new.sums(sort_key)[0]
+        return self._matcher.last_reset(before, self._numbered(group.new, sort_key, 0)) or self._matcher.begin()
 
     def _append(self, group: OrderedGroup, state: MatchState, net: ZSet) -> None:
         """Read rows that were appended; earlier ones only where a partial match fails."""

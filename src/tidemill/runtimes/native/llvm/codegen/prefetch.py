@@ -76,3 +76,23 @@ class Prefetcher:
             wanted = POINTER.load(builder, pointer, "bytes")
             prefetch_lines(builder, found, wanted)
             prefetch(builder, at(builder, found, builder.sub(wanted, number(1))))
+
+
+class NearPrefetcher(Prefetcher):
+    """Requests cache lines for one item at a time, in a loop over many: some items ahead what has an address, and fewer
+    items ahead, when that is in the cache, what it points to."""
+
+    def __init__(self, builder: ir.IRBuilder, *, pointees: bool) -> None:
+        self._builder = builder
+        self._pointees = pointees
+
+    def request(self, place: IRValue, bytes_: int) -> None:
+        """Request the memory at ``place``, unless it has been requested before."""
+        if not self._pointees:
+            super().request(place, bytes_)
+
+    def request_later(self, id_: IRValue, base: IRValue, size: int, things: int = 1) -> None:
+        """Request what the i32 at ``id_`` points to, if that is to be in the cache by now."""
+        if self._pointees:
+            offset = self._builder.mul(self._builder.zext(self._builder.load(id_, typ=I32, align=4), I64), number(size))
+            super().request(at(self._builder, base, offset), size)

@@ -37,12 +37,16 @@ from tidemill.runtimes.native.llvm.codegen.layout import (
     at,
 )
 from tidemill.runtimes.native.llvm.codegen.memory import VECTOR
+from tidemill.runtimes.native.llvm.codegen.prefetch import NearPrefetcher
 from tidemill.runtimes.native.llvm.maps.ring_values import EntryNumbers
 from tidemill.runtimes.native.llvm.maps.updates import UpdateCode
 from tidemill.runtimes.native.llvm.scalars import double_sums
 
 VISITED = 1 << 31
 """The bit of a stamp that marks entries already visited."""
+
+AHEAD = 16
+"""Records of the journal by which entries are requested before they are read."""
 
 LARGE_JOURNAL, IDLE = 1 << 20, 8
 """A journal of more than LARGE_JOURNAL bytes is given back after an epoch that used less than one in IDLE of them."""
@@ -187,6 +191,7 @@ class JournalCode:
         journal = code.handle.address(builder, handle, "journal")
         count = VECTOR.load(builder, journal, "count")
         with count_up(builder, number(0), count) as place:
+            self._prefetch(builder, handle, journal, place, count)
             old = memory.element(builder, journal, place, self._size)
             entry = code.find_record(builder, handle, old)
             builder.store(NULL_POINTER, old, align=4)
@@ -206,6 +211,17 @@ class JournalCode:
             with builder.if_then(builder.icmp_unsigned("!=", entry, NULL_POINTER)):
                 stamp = code.record.load(builder, entry, "stamp")
                 code.record.store(builder, entry, "stamp", builder.and_(stamp, number(VISITED - 1, I32)))
+
+    def _prefetch(
+        self, builder: ir.IRBuilder, handle: IRValue, journal: IRValue, place: IRValue, count: IRValue
+    ) -> None:
+        """Ask for the entries of records that are some places ahead in the journal: they lie anywhere in the map."""
+        for ahead, pointees in ((AHEAD, False), (AHEAD // 2, True)):
+            later = builder.add(place, number(ahead))
+            with builder.if_then(builder.icmp_unsigned("<", later, count), likely=True):
+                record = memory.element(builder, journal, later, self._size)
+                hash_ = self._code.keys.of_record(builder, record).hash(builder)
+                self._code.store.prefetch(builder, handle, hash_, NearPrefetcher(builder, pointees=pointees))
 
     @contextmanager
     def each_noted(self, builder: ir.IRBuilder, handle: IRValue) -> Iterator[IRValue]:

@@ -15,11 +15,12 @@ from tidemill.program.maps import Map
 from tidemill.runtimes.native.llvm.codegen.control_flow import IRValue, Local, number
 from tidemill.runtimes.native.llvm.codegen.layout import I32, NULL_POINTER, StructLayout
 from tidemill.runtimes.native.llvm.codegen.memory import fill, refused
+from tidemill.runtimes.native.llvm.codegen.prefetch import Prefetcher
 from tidemill.runtimes.native.llvm.codegen.shared_code import CodeHome
 from tidemill.runtimes.native.llvm.containers import hash_table
 from tidemill.runtimes.native.llvm.containers.btree_nodes import NodeSums
 from tidemill.runtimes.native.llvm.containers.hash_table import TABLE
-from tidemill.runtimes.native.llvm.containers.key_cells import find_cells
+from tidemill.runtimes.native.llvm.containers.key_cells import KeyCells, find_cells
 from tidemill.runtimes.native.llvm.maps.group_order import GroupOrder, GroupOrderCode
 
 SMALL_TABLE, IDLE = 64, 8
@@ -63,6 +64,13 @@ class NotedGroupOrderCode(GroupOrderCode):
         with builder.if_then(refused(builder, TABLE.load(builder, notes, "slots")), likely=False):
             hash_table.create(builder, account, notes, self._noted.size)
         hash_table.reserve(builder, account, notes, self._noted.size)
+
+    def prefetch(self, builder: ir.IRBuilder, handle: IRValue, keys: KeyCells, prefetcher: Prefetcher) -> None:
+        super().prefetch(builder, handle, keys, prefetcher)
+        with builder.if_then(self._any_notes(builder, handle)):
+            hash_ = hash_table.hash_of(builder, self.prefix(builder, keys))
+            size = self._noted.size
+            prefetcher.request(hash_table.home(builder, self._notes(builder, handle), hash_, size), size)
 
     def settle(self, builder: ir.IRBuilder, handle: IRValue) -> None:
         notes = self._notes(builder, handle)
