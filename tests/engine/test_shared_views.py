@@ -12,6 +12,7 @@ import pytest
 
 import tidemill
 from tidemill.engine.definitions import planning
+from tidemill.model.errors import NameTaken
 
 TABLES = """CREATE TABLE t (id INT, k INT, n INT); CREATE TABLE u (k INT PRIMARY KEY, m INT)"""
 JOINED = "SELECT u.m, SUM(t.n) AS total, COUNT(*) AS c FROM t JOIN u ON t.k = u.k GROUP BY u.m"
@@ -41,6 +42,17 @@ def shares(wh: tidemill.Warehouse) -> dict[str, dict[str, str]]:
 def create(wh: tidemill.Warehouse, query: str, *names: str, options: str = "") -> None:
     for name in names:
         wh.sql(f"CREATE MATERIALIZED VIEW {name} {options} AS {query}")
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_view_shares_nothing_with_one_of_its_name(query: str) -> None:
+    with tidemill.open(":memory:", runtime="native") as wh:
+        wh.sql(TABLES)
+        create(wh, query, "v")
+        with pytest.raises(NameTaken, match='"v" exists already'):
+            create(wh, query, "v")
+        wh.apply({"t": [(1, (1, 1, 5)), (1, (2, 1, 7))], "u": [(1, (1, 3))]})
+        assert wh.view("v").verify()
 
 
 def check(wh: tidemill.Warehouse) -> None:

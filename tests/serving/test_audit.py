@@ -133,10 +133,12 @@ def test_every_epoch_of_the_log_has_its_certificate(shop: sqlite3.Connection) ->
 def test_a_row_that_the_source_never_told_of_is_found(
     shop: sqlite3.Connection, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    triggers = [name for (name,) in shop.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")]
-    for name in triggers:
+    triggers = shop.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+    for name, _ in triggers:
         shop.execute(f'DROP TRIGGER "{name}"')
     shop.execute("INSERT INTO orders VALUES (13, 2, 7)")
+    for _, text in triggers:
+        shop.execute(text)
     with tidemill.open("warehouse", runtime="native") as warehouse:
         assert not check_view(warehouse.view("spend"), 5.0)
         assert not check_view(warehouse.view("spend"), 5.0, as_json=True)

@@ -45,9 +45,15 @@ def shared(relation: Relation) -> set[CanonicalForm]:
 
 def _repeated(relation: Relation, kind: type[Relation]) -> set[CanonicalForm]:
     seen: Counter[CanonicalForm] = Counter()
+    stages: set[CanonicalForm] = set()
 
     def visit(node: Relation) -> None:
-        if isinstance(node, kind) or (kind is Join and isinstance(node, GROUPED)):
+        if kind is Join and isinstance(node, GROUPED):
+            form = canonical(node)
+            if form in stages:
+                return
+            stages.add(form)
+        elif isinstance(node, kind):
             form = canonical(node)
             seen[form] += 1
             if seen[form] > 1:

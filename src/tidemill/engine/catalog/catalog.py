@@ -198,9 +198,7 @@ class Catalog:
     def add(self, entry: Table | View) -> None:
         """Add a new table or view, with the tables of its remote subplans, of its late changes and of its errors."""
         beside = late_table(entry) if isinstance(entry, Table) else _errors_of(entry)
-        for name in (entry.name, *(() if beside is None else (beside.name,))):
-            if name in self._entries or name in self.named.queries or name in self.builds:
-                raise NameTaken(f'"{name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
+        self.require_free(entry.name, *(() if beside is None else (beside.name,)))
         require_valid_references(entry.name, entry if isinstance(entry, Table) else None, self.tables, self.views)
         if isinstance(entry, View):
             self._entries |= {kept.subplan.name: kept.table for kept in entry.remote_subplans}
@@ -208,6 +206,12 @@ class Catalog:
         if beside is not None:
             self._entries[beside.name] = beside
         self._sort()
+
+    def require_free(self, *names: str) -> None:
+        """Refuse names of tables and views that are there, or that are being built."""
+        for name in names:
+            if name in self._entries or name in self.named.queries or name in self.builds:
+                raise NameTaken(f'"{name}" exists already', hint="DROP it first, or add IF NOT EXISTS.")
 
     def forget_grants(self) -> None:
         """Forget rights on tables and views that are gone: another one of the name begins without."""

@@ -155,6 +155,7 @@ class RelationDefinitions:
             if (staged := staged_for(self._state.catalog, view)) is not None:
                 self._take_from_stage(view, staged)
                 return
+            self._state.catalog.require_free(view.name)  # before it would share the stages of a view of its name
             pending = self._filler.retained_rows(view)
             try:
                 with self._epochs.changing_catalog() as catalog:
