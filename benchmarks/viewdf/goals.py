@@ -30,6 +30,11 @@ GOALS = (
     Goal("SUM, 1,000,000 rows a partition: CPU seconds a slide", _value("sum/rows1000000", SLIDE), most=0.3),
     Goal("SUM, 10,000,000 rows over 1,000,000: linear", _value("sum/rows10000000", "growth_ratio"), most=LINEAR),
     Goal("MAX, 1,000,000 rows a partition: CPU seconds a slide", _value("max/rows1000000", SLIDE), most=0.5),
+    Goal(
+        "MAX, 1,000,000 rows a partition, APPEND ONLY: CPU seconds a slide",
+        _value("max/append_only/rows1000000", SLIDE),
+        most=0.5,
+    ),
     Goal("MAX, 10,000,000 rows over 1,000,000: linear", _value("max/rows10000000", "growth_ratio"), most=LINEAR),
     Goal("MEDIAN, 1,000,000 rows a partition: CPU seconds a slide", _value("median/rows1000000", SLIDE), most=1),
     Goal("MEDIAN, 10,000,000 rows over 1,000,000: linear", _value("median/rows10000000", "growth_ratio"), most=LINEAR),

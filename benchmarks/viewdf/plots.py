@@ -8,13 +8,14 @@ from pathlib import Path
 from matplotlib.axes import Axes
 
 from benchmarks.svg import drawn
-from benchmarks.viewdf.case import DUCKDB, HAND, NATIVE, Outcome
+from benchmarks.viewdf.case import APPEND_ONLY, DUCKDB, HAND, NATIVE, Outcome
 from benchmarks.viewdf.experiments import Experiment
 
 COLORS = {
     "direct": "#b8433a",
     "panes": "#d98c1f",
     "prefix": "#8a5fb0",
+    APPEND_ONLY: "#2b8a4b",
     "subtract": "#2b8a4b",
     "intervals": "#3a7fb8",
     "rolling": "#2b8a4b",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from benchmarks.viewdf.case import DIRECT, DUCKDB, LARGE, NATIVE, OURS, PATTERN, SPARK, Case, Outcome
+from benchmarks.viewdf.case import APPEND_ONLY, DIRECT, DUCKDB, LARGE, NATIVE, OURS, PATTERN, SPARK, Case, Outcome
 from benchmarks.viewdf.experiments import GROWING
 from tidemill.serving.cli.bench_runner import Figure
 
@@ -41,12 +41,13 @@ def slide_costs(outcomes: Sequence[Outcome]) -> Iterator[Figure]:
 
 
 def _is_kept_here(case: Case) -> bool:
-    return case.axis in ("rows", LARGE) and case.runtime == NATIVE and case.method == OURS[case.query]
+    return case.axis in ("rows", LARGE) and case.runtime == NATIVE and case.method in (OURS[case.query], APPEND_ONLY)
 
 
 def _of_rows(case: Case) -> str:
     """``sum/rows1000000``: what is kept, and the rows of a partition."""
-    return f"{case.query}/rows{case.rows}"
+    declared = f"/{APPEND_ONLY}" if case.method == APPEND_ONLY else ""
+    return f"{case.query}{declared}/rows{case.rows}"
 
 
 def _rows(outcome: Outcome) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.viewdf.case import DIRECT, MAX, MEDIAN, PATTERN, SUM, Case
+from benchmarks.viewdf.case import APPEND_ONLY, DIRECT, MAX, MEDIAN, OURS, PATTERN, SUM, Case
 from benchmarks.viewdf.data import HIGH
 
 VIEW = "v"
@@ -46,8 +46,9 @@ def definitions(case: Case) -> list[str]:
     """The statements that make the view ``v`` by the method of ``case``."""
     if case.query == PATTERN:
         return _pattern(case)
+    method = OURS[case.query] if case.method == APPEND_ONLY else case.method
     return [
-        f"""CREATE MATERIALIZED VIEW v WITH (method = '{case.method}') AS
+        f"""CREATE MATERIALIZED VIEW v WITH (method = '{method}') AS
         SELECT src, dest, {case.query}(loss) AS {case.query}_loss FROM s [WINDOW {case.window} MINUTES]
         GROUP BY src, dest"""
     ]
