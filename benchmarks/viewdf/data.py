@@ -9,7 +9,12 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-SCHEMA = "CREATE STREAM s (ts TIMESTAMP, src STRING, dest STRING, loss INT) PARTITION BY ts EVERY 1 MINUTE"
+_STREAM, _PARTITIONS = (
+    "CREATE STREAM s (ts TIMESTAMP, src STRING, dest STRING, loss INT)",
+    "PARTITION BY ts EVERY 1 MINUTE",
+)
+SCHEMA = f"{_STREAM} {_PARTITIONS}"
+GROWING_SCHEMA = f"{_STREAM} APPEND ONLY {_PARTITIONS}"
 
 MINUTE = 60_000_000
 FIRST = 1_704_067_200_000_000

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 import tidemill
 from benchmarks.viewdf.case import APPEND_ONLY, DIRECT, DUCKDB, HAND, NATIVE, Case
-from benchmarks.viewdf.data import MINUTE, SCHEMA
+from benchmarks.viewdf.data import GROWING_SCHEMA, MINUTE, SCHEMA
 from benchmarks.viewdf.direct import DirectInDuckDB
 from benchmarks.viewdf.hand import by_hand
 from benchmarks.viewdf.views import SHOWN, VIEW, definitions
@@ -56,7 +56,7 @@ class KeptView:
         self._waiting: list[pa.Table] = []
         self._last = 0
         try:
-            warehouse.sql(f"{SCHEMA} APPEND ONLY" if case.method == APPEND_ONLY else SCHEMA)
+            warehouse.sql(GROWING_SCHEMA if case.method == APPEND_ONLY else SCHEMA)
             for statement in definitions(case):
                 warehouse.sql(statement)
             # Of what was published only the last epoch is looked at, the change after the one before it.

@@ -43,7 +43,7 @@ class RefreshMode:
         if words in ("deferred", "scheduled"):
             return cls(float("inf"), scheduled=words == "scheduled")
         every = parse_period(words.removeprefix("every ")) if words.startswith("every ") else None
-        if every is None:
+        if not every:
             raise Unsupported(
                 f'"{text}" is no refresh rule',
                 hint="Use 'immediate', 'deferred', 'scheduled' or, say, 'every 10 minutes'.",
@@ -63,18 +63,18 @@ def staleness_weight(options: Mapping[str, str], name: str) -> float:
     return float(text)
 
 
-def sync_interval(options: Mapping[str, str]) -> float:
+def sync_interval(options: Mapping[str, str], option: str = "sync") -> float:
     """Seconds between syncs of views over a source with these options: 0 is continuous, infinite is on request only.
 
     >>> sync_interval({"sync": "every 5 minutes"}), sync_interval({"sync": "continuous"}), sync_interval({})
     (300.0, 0.0, inf)
     """
-    text = options.get("sync", MANUAL)
+    text = options.get(option, MANUAL)
     if text in (MANUAL, CONTINUOUS):
         return math.inf if text == MANUAL else 0.0
-    every = RefreshMode.parse(text).every if text.startswith("every ") else None
-    if every is None:
+    every = parse_period(text.removeprefix("every ")) if text.startswith("every ") else None
+    if not every:
         raise Unsupported(
-            f'"{text}" is no value of the option sync', hint="continuous, manual or, say, every 5 minutes"
+            f'"{text}" is no value of the option {option}', hint="continuous, manual or, say, every 5 minutes"
         )
     return every

@@ -12,6 +12,7 @@ from tidemill.engine.catalog.refresh_mode import MANUAL, sync_interval
 from tidemill.engine.catalog.views.view import View
 from tidemill.model import types as t
 from tidemill.model.errors import NameTaken, Unsupported
+from tidemill.model.periods import parse_period
 from tidemill.model.types import Type
 from tidemill.program.joingraph import Serve
 from tidemill.sources.lake.publication.epochs_table import EPOCHS_TABLE
@@ -112,7 +113,7 @@ def _publish_every(options: Mapping[str, str]) -> tuple[float, int]:
     text = options.get("publish_every", MANUAL)
     if counted := re.fullmatch(r"(?:every )?([1-9]\d*) epochs?", text):
         return 0.0, int(counted[1])
-    return sync_interval({"sync": text}), 1
+    return sync_interval(options, "publish_every"), 1
 
 
 def _vacuum_after(options: Mapping[str, str]) -> float | None:
@@ -122,7 +123,12 @@ def _vacuum_after(options: Mapping[str, str]) -> float | None:
     (604800.0, None)
     """
     text = options.get("vacuum", OFF)
-    return None if text == OFF else sync_interval({"sync": f"every {text}"})
+    if text == OFF:
+        return None
+    after = parse_period(text)
+    if after is None:
+        raise Unsupported(f'"{text}" is no value of the option vacuum', hint="off or, say, 7 days")
+    return after
 
 
 def with_publication(
