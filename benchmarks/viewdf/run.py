@@ -10,7 +10,7 @@ from benchmarks.viewdf.measure import measure
 from benchmarks.viewdf.regret import QUICK_SHAPES, SHAPES, regrets, told
 from benchmarks.viewdf.results import BENCH, figure_of, ratios, slide_costs
 from benchmarks.viewdf.soak import Soak, figures_of
-from benchmarks.viewdf.soak_kinds import MINUTES, QUICK_MINUTES, soak_kinds
+from benchmarks.viewdf.soak_kinds import MINUTES, QUICK_MINUTES, QUICK_SAMPLES, SAMPLES, soak_kinds
 from tidemill.model.errors import UnknownName
 from tidemill.serving.cli.bench_runner import BenchmarkOptions, Figure
 
@@ -23,7 +23,7 @@ PATIENCE = 4
 LARGE_PATIENCE = 4
 """And for partitions of up to ten million rows, of which making the rows alone takes seconds."""
 
-SOAK, PARTITIONS, QUICK_PARTITIONS = "soak", 10_000, 240
+SOAK, PARTITIONS, QUICK_PARTITIONS = "soak", 10_000, 100
 """The long life, and how many partitions it has."""
 
 REGRET = "regret"
@@ -65,7 +65,7 @@ def _soak(options: BenchmarkOptions) -> Iterator[Figure]:
         options.say(str(sample))
         samples.append(sample)
     yield from figures_of(soak, samples)
-    yield from soak_kinds(QUICK_MINUTES if options.quick else MINUTES)
+    yield from soak_kinds(*((QUICK_MINUTES, QUICK_SAMPLES) if options.quick else (MINUTES, SAMPLES)))
 
 
 def _regret(options: BenchmarkOptions) -> Iterator[Figure]:

@@ -16,14 +16,17 @@ from benchmarks.dbtoaster.oracle import WrongAnswer
 from benchmarks.viewdf.bounded import QUERIES, World, create, differing, entries, step
 from tidemill.serving.cli.bench_runner import Figure
 
-MINUTES, QUICK_MINUTES = 1_440, 240
+MINUTES, QUICK_MINUTES = 1_440, 120
 """The simulated time: 24 hours."""
 
-SAMPLES = 48
+SAMPLES, QUICK_SAMPLES = 48, 12
 """So often the warehouse is closed and opened again, and its state looked at."""
 
+COMPARED = 6
+"""After so many looks the rows of the views are compared as well."""
 
-def soak_kinds(minutes: int, seed: int = 1) -> Iterator[Figure]:
+
+def soak_kinds(minutes: int, looks: int, seed: int = 1) -> Iterator[Figure]:
     """For each kind of stage the most entries in the last quarter of the time over those in the second."""
     # Rows without a time stay for ever, so there are none here.
     world, samples, begun = World(seed, nulls=False), [], time.process_time()
@@ -31,21 +34,21 @@ def soak_kinds(minutes: int, seed: int = 1) -> Iterator[Figure]:
         create(whole, bounded=False)
         with tidemill.open(Path(folder) / "wh", runtime="native") as bounded:
             create(bounded, bounded=True)
-        for number in range(SAMPLES):
+        for number in range(looks):
             with tidemill.open(Path(folder) / "wh", runtime="native") as bounded:
-                until = (number + 1) * minutes // SAMPLES
+                until = (number + 1) * minutes // looks
                 while world.minute < until:
                     step(world, bounded, whole)
                 bounded.compact()
                 samples.append(entries(bounded))
-                if number % (SAMPLES // 8) == SAMPLES // 8 - 1 and (wrong := differing(bounded, whole)):
+                if number % COMPARED == COMPARED - 1 and (wrong := differing(bounded, whole)):
                     raise WrongAnswer(f"after {world.minute} minutes {', '.join(wrong)} differ from what was accepted")
         held = entries(whole)
     seconds = time.process_time() - begun
     for kind in QUERIES:
         second, last = (
-            max(sample[kind] for sample in samples[start : start + SAMPLES // 4])
-            for start in (SAMPLES // 4, SAMPLES - SAMPLES // 4)
+            max(sample[kind] for sample in samples[start : start + looks // 4])
+            for start in (looks // 4, looks - looks // 4)
         )
         told = f"{second:,} entries, then {last:,}; {held[kind]:,} where nothing is forgotten"
         yield Figure("viewdf", f"soak/{kind}", "growth_ratio", last / max(second, 1), "x", told)
