@@ -356,7 +356,7 @@ def test_a_location_has_one_view(tmp_path: Path, wh: Any, format: str) -> None:
         ("location = 'x'", "SELECT a FROM t", "not published"),
         ("publish = delta, location = 'x', mode = 'some'", "SELECT a FROM t", "mode"),
         ("publish = delta, location = 'x'", "SELECT a FROM t", "identify its rows"),
-        ("publish = delta, location = 'x', publish_every = 'now'", "SELECT DISTINCT a FROM t", "sync"),
+        ("publish = delta, location = 'x', publish_every = 'now'", "SELECT DISTINCT a FROM t", "option publish_every"),
         ("publish = delta, location = 'x'", "SELECT DISTINCT TIME'10:00:00' AS a FROM t", "no such type"),
         ("publish = delta, location = 'x'", "SELECT a, COUNT(*) FROM t GROUP BY a", "name"),
         ("publish = delta, location = 's3://key:hush@x/y'", "SELECT DISTINCT a FROM t", "credentials"),
@@ -365,7 +365,7 @@ def test_a_location_has_one_view(tmp_path: Path, wh: Any, format: str) -> None:
         ("publish = delta, location = 'x', catalog = 'c.db'", "SELECT DISTINCT a FROM t", "is for Iceberg"),
         ("publish = delta, location = 'x', write = 'twice'", "SELECT DISTINCT a FROM t", "by write"),
         ("publish = delta, location = 'x', compact_files = '1'", "SELECT DISTINCT a FROM t", "cannot compact"),
-        ("publish = delta, location = 'x', publish_every = '0 epochs'", "SELECT DISTINCT a FROM t", "sync"),
+        ("publish = delta, location = 'x', publish_every = '0 epochs'", "SELECT DISTINCT a FROM t", "publish_every"),
         ("publish = delta, location = 'x', publication = 'y'", "SELECT DISTINCT a FROM t", "unknown option"),
     ],
 )

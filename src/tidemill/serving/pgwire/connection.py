@@ -311,6 +311,7 @@ class Connection(asyncio.Protocol):
     def on_query(self, payload: bytes) -> Coroutine[Any, Any, None]:
         """A text of statements."""
         self.extended.skipping = False
+        self.cancelled.clear()  # here, and not once it runs: it can be cancelled from now on
         return run_query(self, m.read_text(payload))
 
     def on_terminate(self, payload: bytes) -> None:

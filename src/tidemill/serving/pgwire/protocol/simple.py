@@ -24,7 +24,6 @@ async def run_query(connection: Connection, text: str) -> None:
     """Run the statements of a query one after the other, up to the first error."""
     session = connection.session
     assert session is not None
-    connection.cancelled.clear()
     statement: StatementText | None = None
     found = False
     try:
