@@ -54,7 +54,7 @@ SMALLER = 10
 """A quick look has so many times fewer rows."""
 
 MUCH_SMALLER = 100
-"""So many times fewer where partitions are of millions of rows."""
+"""Factor by which a quick look has fewer rows where partitions are of millions."""
 
 SIZES = (10_000, 100_000, 1_000_000)
 WINDOWS = (10, 30, 60, 100)

@@ -34,7 +34,7 @@ LEAST_SECONDS = 0.2
 """Predicted seconds of a refresh from which a view is worth a process of its own."""
 
 COUNTED = ("rows_in", "rows_out", "lookups", "triggers", "output")
-"""What is measured of the work for a view."""
+"""Names of the measures of the work for a view."""
 
 StoredChanges = list[tuple[str, tuple[Field, ...], pa.Table]]
 Measured = Mapping[str, float]
@@ -191,7 +191,7 @@ class ParallelRefresh:
         return names
 
     def _compute(self, number: int, job: RefreshJob) -> tuple[StoredChanges, Mapping[str, Measured]]:
-        """What the epoch stores of a job, and what was measured of its views; in a process of its own."""
+        """The changes that the epoch stores of a job, and the measures of its views; in a process of its own."""
         changes = self._run(number, job.pending, job.names)
         views = self._epochs.work.views
         measured = {view: {name: getattr(work, name) for name in COUNTED} for view, work in views.items()}

@@ -135,7 +135,7 @@ class LoggedStatement:
 
     @property
     def _kind(self) -> str:
-        """What CREATE, DROP or ALTER is about."""
+        """The object of CREATE, DROP or ALTER."""
         return next((word for word in self._words[1:] if _KINDS.fullmatch(word)), "")
 
     def _is_harmless(self) -> bool:
